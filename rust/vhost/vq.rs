@@ -346,6 +346,7 @@ impl Vq {
             return false;
         }
         backend.stop();
+        self.walked = 0;
         self.disable_notify();
         true
     }
