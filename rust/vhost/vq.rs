@@ -158,10 +158,11 @@ impl Vq {
     /// The driver is asked for that kick: it can't know that the device no longer looks by itself.
     #[cold]
     pub(crate) fn stall(&mut self) {
-        self.fail();
-        // What has become available since is no reason to go on; and if the ring can't even be
-        // written, the owner has just been told of an error.
+        // Before the signal, as who gets it may mend the chain and look whether to kick at once.
+        // What has become available meanwhile is no reason to go on; and if the ring can't even be
+        // written, the signal says so as well.
         let _ = self.ring.enable_notify(&self.addr);
+        self.fail();
     }
 
     /// As [`Self::fail`], for a result of which only that matters.

@@ -14,6 +14,17 @@ static void host_frame(struct rig *r, uint32_t seq)
 	host_send(r->host, frame, sizeof(frame));
 }
 
+/* Sends frames and waits for their chains, which come back later than the host has them. */
+static void send_some(struct rig *r, unsigned int n)
+{
+	struct ring *q = &r->g.q[TXQ];
+
+	rig_pass(r, n, 0, FRAME_MIN);
+	for (int64_t end = now_ms() + WAIT_MS; q->used->idx != q->next_avail; sleep_ms(1))
+		CHECK(now_ms() < end, "a chain was not given back");
+	guest_reclaim(&r->g);
+}
+
 /* Publishes an index `delta` away from the right one, looks at the outcome, repairs. */
 static void jump(unsigned int q, unsigned int num, unsigned int base, unsigned int delta)
 {
@@ -23,7 +34,7 @@ static void jump(unsigned int q, unsigned int num, unsigned int base, unsigned i
 
 	rig_start(&r, &(struct guest_opt){ .features = F_MODERN, .num = num, .base = base,
 					   .bufsz = 128 });
-	rig_pass(&r, 5, 0, FRAME_MIN);
+	send_some(&r, 5);
 	used = ring->used->idx;
 	ring_publish(ring, (uint16_t)(ring->next_avail + delta));
 	ring_kick_always(ring);
@@ -163,4 +174,67 @@ TEST(chains, bad_chain_without_eventfds, 30)
 		OK(guest_vring_file(&r.g, VHOST_SET_VRING_CALL, q, r.g.q[q].call));
 	rig_alive(&r);
 	rig_stop(&r);
+}
+
+/* A bad chain in the way, a good one in its place, and a second good one behind. */
+static void repair_and_add(struct rig *r, struct ring *ring, unsigned int heads[2])
+{
+	static char buf[FRAME_MIN + 64];
+
+	frame_make(buf + r->g.hlen, FRAME_MIN, 7, false);
+	ring->next_avail--;
+	for (int i = 0; i < 2; i++) {
+		unsigned int slot = (unsigned int)slot_get(ring);
+		unsigned int len = r->g.hlen + FRAME_MIN;
+
+		heads[i] = slot * ring->per_slot;
+		if (ring->index == TXQ)
+			slot_write(&r->g, ring, slot, buf, len);
+		slot_post(&r->g, ring, slot, ring->index == TXQ ? len : ring->bufsz);
+	}
+}
+
+static void kick_wanted(unsigned int q, uint64_t features)
+{
+	struct rig r;
+	struct ring *ring = &r.g.q[q];
+	bool want = expect("kick_after_bad_chain");
+	int64_t end;
+	unsigned int heads[2];
+	struct vring_used_elem e;
+
+	rig_start(&r, &(struct guest_opt){ .features = F_MODERN | features });
+	send_some(&r, 3);
+	ring_post(ring, 60000);
+	ring_kick_always(ring);
+	for (uint32_t i = 0; q == RXQ && i < 2; i++)
+		host_frame(&r, i);
+	CHECK(ring_error(ring, WAIT_MS), "queue %u: no error", q);
+	repair_and_add(&r, ring, heads);
+	/* The error is signalled while the handler still runs. */
+	end = now_ms() + (want ? WAIT_MS : 50);
+	while (!ring_kick_wanted(ring) && now_ms() < end)
+		sleep_ms(1);
+	CHECK(ring_kick_wanted(ring) == want, "queue %u, features %llx: kick wanted: %d", q,
+	      (unsigned long long)features, !want);
+	if (want)
+		ring_kick(ring);
+	else
+		ring_kick_always(ring);
+	for (int i = 0; i < 2; i++) {
+		CHECK(ring_wait(ring, &e, WAIT_MS), "queue %u: no recovery", q);
+		EQ(e.id, heads[i]);
+		slot_put(ring, slot_of(ring, e.id));
+	}
+	rig_alive(&r);
+	rig_stop(&r);
+}
+
+/* A driver that only kicks when it is asked to recovers from a bad chain by itself. */
+TEST(chains, kick_wanted_after_bad_chain, 30)
+{
+	for (unsigned int q = 0; q < NQ; q++) {
+		kick_wanted(q, 0);
+		kick_wanted(q, F_EVENT);
+	}
 }

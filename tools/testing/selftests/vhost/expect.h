@@ -51,6 +51,12 @@ static const struct expect_row expect_rows[] = {
 	  "INDIRECT with NEXT is forbidden by VIRTIO 2.7.5.3.1; ours refuses, C walks on" },
 	{ "short_tx_spins", 1, 0,
 	  "C retries a TX chain shorter than the header without pause" },
+	{ "kick_after_bad_chain", 0, 1,
+	  "C leaves kicks off although it no longer looks; ours asks for the next one" },
+	{ "empty_descs_hog", 1, 0,
+	  "C counts frames, ours also the descriptors that a frame costs" },
+	{ "features_array_hog", 1, 0,
+	  "C clears the array in one go; ours ends when the caller is killed" },
 };
 
 /* Which module is under test: VHOST_IMPL=c (default) or rs. */

@@ -123,6 +123,8 @@ void ring_desc(struct ring *r, unsigned int i, uint64_t addr, uint32_t len,
 /* Makes a head available. No kick. */
 void ring_post(struct ring *r, unsigned int head);
 void ring_publish(struct ring *r, uint16_t avail_idx);
+/* Has the device asked for a kick after what was made available since the last one? */
+bool ring_kick_wanted(struct ring *r);
 /* Kicks if the device asked for it; ring_kick_always() does anyway. */
 void ring_kick(struct ring *r);
 void ring_kick_always(struct ring *r);

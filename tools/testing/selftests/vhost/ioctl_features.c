@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Feature words, feature arrays, backend features. */
 #define _GNU_SOURCE
+#include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "guest.h"
@@ -184,6 +186,53 @@ TEST(ioctl, features_array_set_faults, 30)
 	/* A bit that is not known comes before the fault behind it. */
 	ERR(set_array(dev, 8, ~0ULL, 0, 0, 1), -EOPNOTSUPP);
 	close(dev);
+}
+
+#define PIECE	(64UL << 20)
+#define PIECES	64
+
+struct long_call {
+	volatile bool begun, done;
+};
+
+/* 4 GiB of addresses over 64 MiB of memory, all of them to be cleared. */
+static void clear_4g(void *arg)
+{
+	struct long_call *c = arg;
+	int dev = node_open(), fd = memfd_create("array", MFD_CLOEXEC);
+	char *p = mmap(NULL, PIECE * PIECES, PROT_NONE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	CHECK(fd >= 0 && !ftruncate(fd, PIECE) && p != MAP_FAILED, "%s", strerror(errno));
+	for (unsigned long i = 0; i < PIECES; i++)
+		CHECK(mmap(p + i * PIECE, PIECE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+			   fd, 0) != MAP_FAILED, "%s", strerror(errno));
+	/* The pieces are the same memory: the count is overwritten after it was read. */
+	*(uint64_t *)p = PIECE * PIECES / 8 - 1;
+	c->begun = true;
+	vhost_ioctl(dev, VHOST_GET_FEATURES_ARRAY, p);
+	c->done = true;
+}
+
+TEST(ioctl, features_array_killable, 60)
+{
+	struct long_call *c = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int64_t start;
+	pid_t pid;
+
+	if (expect("features_array_hog"))
+		SKIP("the caller cannot be killed before all is cleared");
+	CHECK(c != MAP_FAILED, "%s", strerror(errno));
+	pid = spawn(clear_4g, c);
+	for (int64_t end = now_ms() + WAIT_MS; !c->begun; sleep_ms(1))
+		CHECK(now_ms() < end, "the child does not begin");
+	sleep_ms(100);
+	CHECK(!c->done, "over before it could be killed");
+	start = now_ms();
+	kill(pid, SIGKILL);
+	reap_ok(pid, WAIT_MS * 3);
+	CHECK(now_ms() - start < 1000, "killed after %lld ms", (long long)(now_ms() - start));
 }
 
 TEST(ioctl, backend_features, 30)

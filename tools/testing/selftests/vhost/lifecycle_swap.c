@@ -2,7 +2,10 @@
 /* Backends, rings and memory changed under traffic. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "flow.h"
@@ -295,4 +298,98 @@ TEST(lifecycle, attach_dying_taps, 60)
 		guest_detach_both(&g);
 	}
 	guest_stop(&g);
+}
+
+/* ---- one number, many files ---- */
+
+#define SWAPPED_FD	100
+
+struct swap {
+	struct guest *g;
+	const char *second;	/* the tap that no flood helper knows */
+	int files[4];
+	atomic_bool stop;
+	unsigned long good, refused;
+};
+
+static void *swap_files(void *arg)
+{
+	struct swap *s = arg;
+
+	for (unsigned int i = 0; !s->stop; i++) {
+		CHECK(dup2(s->files[i % 4], SWAPPED_FD) == SWAPPED_FD, "%s", strerror(errno));
+		if (i % 5 == 0)
+			close(SWAPPED_FD);
+	}
+	return NULL;
+}
+
+static void *swap_attach(void *arg)
+{
+	struct swap *s = arg;
+
+	for (unsigned int i = 0; !s->stop; i++) {
+		int ret = guest_backend(s->g, i & 1, SWAPPED_FD);
+
+		CHECK(!ret || ret == -ENOTSOCK, "%s", strerrorname_np(-ret));
+		s->good += !ret;
+		s->refused += !!ret;
+		OK(guest_backend(s->g, i & 1, -1));
+	}
+	return NULL;
+}
+
+static void *swap_push(void *arg)
+{
+	struct swap *s = arg;
+	int host = host_open(s->second);
+	unsigned char frame[FRAME_MIN];
+
+	for (uint32_t i = 0; !s->stop; i++) {
+		frame_make(frame, sizeof(frame), i, true);
+		if (send(host, frame, sizeof(frame), 0) < 0)
+			sleep_ms(1);
+	}
+	close(host);
+	return NULL;
+}
+
+/*
+ * The number that is attached names another file at any moment. Each attach takes
+ * one of them as a whole, and gives it back.
+ */
+TEST(lifecycle, backend_fd_swapped, 90)
+{
+	static void *(*const mains[])(void *) = { swap_files, swap_attach, swap_push };
+	struct rig r;
+	struct tap second = tap_open(12);
+	struct swap s = { .g = &r.g, .second = second.name };
+	struct flood *f;
+	pthread_t t[3];
+	int pair[2];
+
+	rig_start(&r, MODERN);
+	CHECK(!pipe(pair), "%s", strerror(errno));
+	s.files[0] = r.tap.fd;
+	s.files[1] = pair[0];
+	s.files[2] = second.fd;
+	s.files[3] = socket(AF_INET, SOCK_DGRAM, 0);
+	f = flood_start(&r.g, r.tap.name);
+	for (int i = 0; i < 3; i++)
+		CHECK(!pthread_create(&t[i], NULL, mains[i], &s), "no thread");
+	sleep_ms((unsigned int)ROUNDS * 30);
+	s.stop = true;
+	for (int i = 0; i < 3; i++)
+		pthread_join(t[i], NULL);
+	flood_stop(f);
+	close(SWAPPED_FD);
+	CHECK(s.good > 10 && s.refused > 10, "%lu attached, %lu refused", s.good, s.refused);
+	/* A file that is still referenced keeps its interface. */
+	close(second.fd);
+	for (int64_t end = now_ms() + WAIT_MS; link_exists(second.name); sleep_ms(5))
+		CHECK(now_ms() < end, "%s is still held", second.name);
+	rig_alive(&r);
+	guest_detach_both(&r.g);
+	link_del(r.tap.name);
+	rig_stop(&r);
 }

@@ -68,14 +68,18 @@ void ring_kick_always(struct ring *r)
 	CHECK(write(r->kick, &one, sizeof(one)) == sizeof(one), "%s", strerror(errno));
 }
 
+bool ring_kick_wanted(struct ring *r)
+{
+	if (r->event_idx)
+		return vring_need_event(avail_event(r), r->next_avail, r->kicked);
+	return !(r->used->flags & VRING_USED_F_NO_NOTIFY);
+}
+
 void ring_kick(struct ring *r)
 {
-	uint16_t old = r->kicked, new = r->next_avail;
-
-	r->kicked = new;
-	if (r->event_idx ? vring_need_event(avail_event(r), new, old) :
-			   !(r->used->flags & VRING_USED_F_NO_NOTIFY))
+	if (ring_kick_wanted(r))
 		ring_kick_always(r);
+	r->kicked = r->next_avail;
 }
 
 bool ring_used(struct ring *r, struct vring_used_elem *e)

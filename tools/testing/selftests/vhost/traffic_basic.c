@@ -18,9 +18,10 @@ static void pass(struct guest_opt opt, unsigned long tx, unsigned long rx)
 	rig_stop(&r);
 }
 
-TEST(traffic, both_ways, 60)
+/* The full count also in a quick run: so many that every index goes round. */
+TEST(traffic, both_ways_100000, 180)
 {
-	pass((struct guest_opt){ .features = F_MODERN | F_MRG | F_EVENT }, FRAMES, FRAMES);
+	pass((struct guest_opt){ .features = F_MODERN | F_MRG | F_EVENT }, 100000, 100000);
 }
 
 TEST(traffic, tx_only, 60)
@@ -94,6 +95,64 @@ TEST(traffic, index_wrap_long, 60)
 
 	rig_start(&r, &(struct guest_opt){ .features = F_MODERN | F_EVENT });
 	rig_pass(&r, 66000, 66000, FRAME_MIN);
+	rig_stop(&r);
+}
+
+/* Chain number i; the buffers are taken in another order after each round of the index. */
+static unsigned int numbered_slot(uint32_t i)
+{
+	return i % 251;
+}
+
+static void numbered_post(struct rig *r, uint32_t i)
+{
+	static unsigned char buf[FRAME_MIN + 64];
+	struct ring *q = &r->g.q[TXQ];
+
+	frame_make(buf + r->g.hlen, FRAME_MIN, i, false);
+	slot_write(&r->g, q, numbered_slot(i), buf, r->g.hlen + FRAME_MIN);
+	slot_post(&r->g, q, numbered_slot(i), r->g.hlen + FRAME_MIN);
+}
+
+/* Looks at memory only: sleeping and waking for each chain would take minutes. */
+static void numbered_done(struct rig *r, uint32_t i)
+{
+	struct ring *q = &r->g.q[TXQ];
+	int64_t end = now_ms() + WAIT_MS;
+	struct vring_used_elem e;
+	unsigned char buf[2048];
+	size_t len = sizeof(buf);
+
+	while (!ring_used(q, &e))
+		CHECK(now_ms() < end, "chain %u is not used", i);
+	CHECK(e.id == numbered_slot(i), "chain %u: used id %u, expected %u", i, e.id,
+	      numbered_slot(i));
+	CHECK(host_recv(r->host, buf, &len, WAIT_MS), "frame %u lost", i);
+	CHECK(!frame_error(buf, (unsigned int)len, FRAME_MIN, i), "frame %u, it says %u", i,
+	      frame_seq(buf));
+}
+
+/*
+ * A burst, which a device may fetch ahead, and then one chain at a time until the
+ * index is there again: nothing of the burst may be left.
+ */
+TEST(traffic, one_chain_at_a_time_70000, 90)
+{
+	const uint32_t burst = 16, n = 70000;
+	struct rig r;
+
+	rig_start(&r, &(struct guest_opt){ .features = F_MODERN });
+	ring_calls(&r.g.q[TXQ], false);
+	for (uint32_t i = 0; i < burst; i++)
+		numbered_post(&r, i);
+	ring_kick(&r.g.q[TXQ]);
+	for (uint32_t i = 0; i < burst; i++)
+		numbered_done(&r, i);
+	for (uint32_t i = burst; i < n; i++) {
+		numbered_post(&r, i);
+		ring_kick(&r.g.q[TXQ]);
+		numbered_done(&r, i);
+	}
 	rig_stop(&r);
 }
 
