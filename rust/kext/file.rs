@@ -18,7 +18,7 @@ use kernel::{
 /// # Invariants
 ///
 /// `self.0` points to a `struct file` on which `self` owns a reference.
-pub struct FileRef(NonNull<bindings::file>);
+pub(crate) struct FileRef(NonNull<bindings::file>);
 
 // SAFETY: A reference on a file may be given up by any thread, and what this crate calls on files
 // may be called by any thread.

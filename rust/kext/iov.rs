@@ -121,7 +121,8 @@ impl IoVecs {
         };
         // SAFETY: `iter` was initialised; to advance beyond its end is to go to its end.
         unsafe { bindings::iov_iter_advance(&mut iter, skip) };
-        // INVARIANT: `iter` refers to the pieces, which are borrowed for the lifetime.
+        // INVARIANT: `iter` refers to the pieces, which are borrowed for the lifetime, and counts no
+        // more bytes than they have, as `total` was cut above.
         IovIter {
             iter,
             _pieces: PhantomData,
@@ -130,7 +131,7 @@ impl IoVecs {
 }
 
 /// Which way bytes go through an [`IovIter`].
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) enum Direction {
     /// Out of user memory: a device-readable chain.
     Source,

@@ -6,7 +6,7 @@
 //! concept, so that each can move into the `kernel` crate by itself.
 
 pub mod eventfd;
-pub mod file;
+pub(crate) mod file;
 pub mod iov;
 pub mod misc;
 pub mod mm;

@@ -59,6 +59,10 @@ pub trait MiscDevice: Sized + Send + Sync + 'static {
     ///
     /// Context: process, with the lock held under which all misc devices are opened, registered
     /// and deregistered. The module cannot be unloaded from here until the file is released.
+    ///
+    /// # Errors
+    ///
+    /// The error becomes the `errno` of `open()`.
     fn open() -> Result<Arc<Self>>;
 
     /// Ends the last use of a file; no other call for it is running or will come.
@@ -106,6 +110,7 @@ impl<T: MiscDevice> Registration<T> {
     /// - `EBUSY`: the fixed minor is taken, or no dynamic one is left.
     /// - `EEXIST`: another device has that name.
     /// - `EINVAL`: the fixed minor is not below `MISC_DYNAMIC_MINOR`.
+    /// - `ENOMEM`
     pub fn new(name: &CStr, minor: Minor) -> Result<impl PinInit<Self, Error>> {
         if minor == Minor::Dynamic {
             refuse_taken(name)?;

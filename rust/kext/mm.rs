@@ -12,6 +12,8 @@ use kernel::{
 
 /// Takes a reference on the address space of the current task.
 ///
+/// Context: process context.
+///
 /// # Errors
 ///
 /// `EINVAL`: the task has none, as it is a kernel thread.

@@ -268,7 +268,8 @@ impl<K: Kind> Ops<K> {
         // SAFETY: By the caller's promise, `kp` comes from `KernelParam::new()` for a `Param<K>`,
         // which is a static.
         let param = unsafe { &*(*kp).__bindgen_anon_1.arg.cast::<Param<K>>() };
-        // SAFETY: By the caller's promise, that many bytes are valid and nobody else's.
+        // SAFETY: By the caller's promise, that many bytes are valid and nobody else's. A page that
+        // sysfs hands out was zeroed.
         let buffer = unsafe {
             core::slice::from_raw_parts_mut(buffer.cast::<u8>(), kernel::page::PAGE_SIZE)
         };

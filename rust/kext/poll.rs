@@ -151,7 +151,8 @@ impl FilePoll {
     ///
     /// # Errors
     ///
-    /// `EINVAL`: the file reports an error condition; it is not waited for.
+    /// `EINVAL`: the file reports an error condition; it is not waited for. The work may have been
+    /// queued all the same, if the file is ready as well.
     #[inline]
     pub fn start(mut self: Pin<&mut Self>) -> Result {
         if !self.queue.get().is_null() {

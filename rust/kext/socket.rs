@@ -57,7 +57,9 @@ impl Socket {
             .or_else(|| Self::tun(&file))
             .or_else(|| Self::tap(&file))
             .ok_or(ENOTSOCK)?;
-        // INVARIANT: Each of the three returns the socket of the file that it was given.
+        // INVARIANT: Each of the three returns the socket of the file that it was given. The file
+        // keeps it: it is part of what the file's release function frees. Its `sock` is made with
+        // it; only closed sockets of other families have none.
         Ok(Self { sock, file })
     }
 
@@ -105,7 +107,7 @@ impl Socket {
 
     /// Sends one frame out of user memory, without blocking.
     ///
-    /// The frame is what is in the first `total` bytes of `segs`, or all of them if there are fewer, behind the first `skip`. `more`
+    /// The frame is in the bytes `skip..total` of `segs`; `total` is cut to what `segs` has. `more`
     /// says that another frame follows at once.
     ///
     /// Returns the number of bytes that the socket took.
@@ -131,7 +133,7 @@ impl Socket {
     /// Receives one frame into user memory, without blocking, and returns its whole length, also
     /// if it was longer than `want` and thus cut.
     ///
-    /// The frame goes into the first `total` bytes of `segs`, or all of them if there are fewer,, behind the first `skip`.
+    /// The frame goes into the bytes `skip..total` of `segs`; `total` is cut to what `segs` has.
     ///
     /// Context: process context with the address space of `segs`; may sleep.
     ///

@@ -28,6 +28,8 @@ pub mod ioctl {
         SET_OWNER = VHOST_SET_OWNER: "Makes the caller the owner.";
         RESET_OWNER = VHOST_RESET_OWNER: "Ends the ownership.";
         SET_MEM_TABLE = VHOST_SET_MEM_TABLE: "Sets the guest's memory: `struct vhost_memory`.";
+        SET_FORK_FROM_OWNER = VHOST_SET_FORK_FROM_OWNER: "Sets the kind of worker: `__u8`.";
+        GET_FORK_FROM_OWNER = VHOST_GET_FORK_FROM_OWNER: "Gets the kind of worker: `__u8`.";
         SET_LOG_BASE = VHOST_SET_LOG_BASE: "Sets where the dirty log is: `__u64`.";
         SET_LOG_FD = VHOST_SET_LOG_FD: "Sets the eventfd of the dirty log: `int`.";
         SET_VRING_NUM = VHOST_SET_VRING_NUM: "Sets the size of a ring: `struct vhost_vring_state`.";

@@ -308,7 +308,7 @@ impl WorkList {
     #[inline]
     pub(crate) fn add(&self, work: &WorkRef) -> bool {
         // ORDERING: Full, so that the list is written after the flag was won, and so that a caller
-        // who loses knows that the coming run sees what it wrote; pairs with `take()`.
+        // who loses knows that the coming run sees what it wrote; pairs with `Batch::next()`.
         if work.link().queued.xchg(true, ordering::Full) {
             return false;
         }

@@ -154,13 +154,14 @@ impl Net {
         for vq in this.vqs() {
             vq.lock().own()?;
         }
-        let worker = Worker::spawn(mm.clone()).map_err(|_| ENOMEM)?;
-        let work = |rx: bool| match rx {
-            true => WorkRef::new::<Self, { RX as u64 }>(this.into()),
-            false => WorkRef::new::<Self, { TX as u64 }>(this.into()),
-        };
-        this.rx.lock().wake = Some(Wake::new(worker.queue().clone(), work(true)));
-        this.tx.lock().wake = Some(Wake::new(worker.queue().clone(), work(false)));
+        let worker = Worker::spawn(mm.clone()).map_err(|_| {
+            this.vqs().iter().for_each(|vq| vq.lock().disown());
+            ENOMEM
+        })?;
+        let rx_work = WorkRef::new::<Self, { RX as u64 }>(this.into());
+        let tx_work = WorkRef::new::<Self, { TX as u64 }>(this.into());
+        this.rx.lock().wake = Some(Wake::new(worker.queue().clone(), rx_work));
+        this.tx.lock().wake = Some(Wake::new(worker.queue().clone(), tx_work));
         dev.owner = Some(Owner { mm, worker });
         Ok(0)
     }

@@ -104,7 +104,7 @@ impl Features {
 
     /// Returns the byte order of the rings.
     ///
-    /// VIRTIO 1.3, 2.4.3: a legacy device has the order of the guest, which is the host's here.
+    /// VIRTIO 1.3, 2.7.3: a legacy device has the order of the guest, which is the host's here.
     pub(crate) fn endian(&self) -> vring::Endian {
         if self.has(feature::VERSION_1) {
             vring::Endian::Little

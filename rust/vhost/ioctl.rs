@@ -86,6 +86,30 @@ impl Arg {
         self.writer(WORD).write(&val)?;
         Ok(0)
     }
+
+    fn read_u32(self) -> Result<u32> {
+        self.reader(size_of::<u32>()).read()
+    }
+
+    fn write_u32(self, val: u32) -> Result {
+        self.writer(size_of::<u32>()).write(&val)
+    }
+
+    /// Reads the number of a file; `None` for -1, which takes a file away.
+    fn read_fd(self) -> Result<Option<i32>> {
+        let fd: i32 = self.reader(size_of::<i32>()).read()?;
+        Ok(Some(fd).filter(|&fd| fd != -1))
+    }
+
+    /// Reads the number of an eventfd, and looks it up.
+    ///
+    /// # Errors
+    ///
+    /// - `EBADF`: no open file has this number.
+    /// - `EINVAL`: the file is no eventfd.
+    fn read_eventfd(self) -> Result<Option<EventFd>> {
+        self.read_fd()?.map(EventFd::from_fd).transpose()
+    }
 }
 
 /// Serves an ioctl.
@@ -112,12 +136,15 @@ pub(crate) fn handle(net: ArcBorrow<'_, Net>, cmd: u32, arg: usize) -> Result<is
         ioctl::SET_BACKEND_FEATURES => set_backend_features(arg),
         ioctl::SET_OWNER => Net::set_owner(net),
         ioctl::RESET_OWNER => net.reset_owner(),
+        // There is one kind of worker. The argument of these has no index of a queue, which is what
+        // unknown ioctls are looked through for.
+        ioctl::SET_FORK_FROM_OWNER | ioctl::GET_FORK_FROM_OWNER => Err(ENOTTY),
         _ => net.owner_ioctl(cmd, arg),
     }
 }
 
-/// Returns the `count` feature words behind the number that the argument points to. More than
-/// memory can hold become as many as end with a fault.
+/// Returns the `count` feature words behind the number that the argument points to. A count that no
+/// memory can hold is cut to one at which the copy still faults.
 fn words_behind(arg: Arg, count: u64) -> UserSlice {
     UserSlice::new(arg.skip(WORD).0, words_len(count))
 }
@@ -180,8 +207,8 @@ fn read_features_array(arg: Arg) -> Result<Features> {
     Features::acked(words)
 }
 
-/// Ends a loop over as many bytes as the caller likes, so that he can be killed in it. What is
-/// shorter than a page isn't ended.
+/// Ends a loop over as many bytes as the caller likes, so that the caller can be killed meanwhile.
+/// The last page of them is not broken off.
 ///
 /// # Errors
 ///
@@ -254,6 +281,11 @@ impl Net {
     /// Serves the ioctls that only the owner may call.
     ///
     /// C twin: `vhost_dev_ioctl()`.
+    ///
+    /// # Errors
+    ///
+    /// `EPERM`: the caller is not the owner. Others: as [`Self::set_mem_table`] and
+    /// [`Self::vring_ioctl`].
     fn owner_ioctl(&self, cmd: u32, arg: Arg) -> Result<isize> {
         let dev = self.dev.lock();
         let owner = dev.owner()?;
@@ -323,32 +355,6 @@ impl Net {
     }
 }
 
-impl Arg {
-    fn read_u32(self) -> Result<u32> {
-        self.reader(size_of::<u32>()).read()
-    }
-
-    fn write_u32(self, val: u32) -> Result {
-        self.writer(size_of::<u32>()).write(&val)
-    }
-
-    /// Reads the number of a file; `None` for -1, which takes a file away.
-    fn read_fd(self) -> Result<Option<i32>> {
-        let fd: i32 = self.reader(size_of::<i32>()).read()?;
-        Ok(Some(fd).filter(|&fd| fd != -1))
-    }
-
-    /// Reads the number of an eventfd, and looks it up.
-    ///
-    /// # Errors
-    ///
-    /// - `EBADF`: no open file has this number.
-    /// - `EINVAL`: the file is no eventfd.
-    fn read_eventfd(self) -> Result<Option<EventFd>> {
-        self.read_fd()?.map(EventFd::from_fd).transpose()
-    }
-}
-
 impl Vq {
     fn refuse_in_use(&self) -> Result {
         match self.backend {
@@ -388,7 +394,7 @@ impl Vq {
     /// - `EOPNOTSUPP`: a flag is set. That includes `VHOST_VRING_F_LOG`, as long as the dirty log
     ///   is not offered.
     /// - `EFAULT`: an address is larger than addresses are on this machine.
-    /// - `EINVAL`: a part is not aligned; or a backend is attached, and the ring lies outside of
+    /// - `EINVAL`: a part, or the address for the log, is not aligned; or a backend is attached, and the ring lies outside of
     ///   what user space may have.
     fn set_addr(&mut self, arg: Arg) -> Result {
         let mut addr = arg.reader(size_of::<u32>() + 4 * size_of::<u64>());

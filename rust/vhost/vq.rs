@@ -41,6 +41,9 @@ use vring::{
 /// C twin: `VHOST_NET_BATCH`.
 pub(crate) const USED_BATCH: usize = 64;
 
+/// How often a driver is asked for a kick that makes chains available at the same time.
+const ASK_AGAIN: usize = 16;
+
 /// The kick eventfd of a queue, and the wait for it.
 pub(crate) type Kick = Pin<KBox<FilePoll>>;
 
@@ -112,6 +115,11 @@ impl Vq {
         Ok(())
     }
 
+    /// Undoes [`Self::own`].
+    pub(crate) fn disown(&mut self) {
+        self.bufs = Bufs::default();
+    }
+
     /// Returns the acknowledged features.
     #[inline]
     pub(crate) fn features(&self) -> &Features {
@@ -159,10 +167,27 @@ impl Vq {
     #[cold]
     pub(crate) fn stall(&mut self) {
         // Before the signal, as who gets it may mend the chain and look whether to kick at once.
-        // What has become available meanwhile is no reason to go on; and if the ring can't even be
-        // written, the signal says so as well.
-        let _ = self.ring.enable_notify(&self.addr);
+        let asked = self.ask_for_kick();
         self.fail();
+        if !asked {
+            self.requeue();
+        }
+    }
+
+    /// Asks for a kick at the next chain that is made available. Returns whether that is sure.
+    ///
+    /// With event index, a chain that came meanwhile is past the index that was asked for, and
+    /// the driver would go on beyond it without a kick: so it has to be asked again. A driver that
+    /// is always faster is not waited for.
+    fn ask_for_kick(&mut self) -> bool {
+        for _ in 0..ASK_AGAIN {
+            match self.ring.enable_notify(&self.addr) {
+                Ok(true) => self.disable_notify(),
+                // If the ring can't be written, the driver can't be asked at all.
+                Ok(false) | Err(_) => return true,
+            }
+        }
+        false
     }
 
     /// As [`Self::fail`], for a result of which only that matters.

@@ -8,9 +8,20 @@
 //! Only what the driver has published is fetched ahead: it may not change it any more, and has to
 //! keep it readable. A driver that changes it all the same is not seen doing so, or is seen once.
 
-use crate::endian::{Endian, V16};
-use crate::layout::{self, Desc, DESC_SIZE};
-use crate::mem::{Fault, Part, RingMem};
+use crate::endian::{
+    Endian,
+    V16, //
+};
+use crate::layout::{
+    self,
+    Desc,
+    DESC_SIZE, //
+};
+use crate::mem::{
+    Fault,
+    Part,
+    RingMem, //
+};
 
 /// Most entries that are fetched with one copy.
 const RUN: u16 = 16;

@@ -5,11 +5,27 @@
 //! Each descriptor is fetched once; what is checked is what is used. The length of every walk is
 //! bounded: by the ring size, or by the length of the indirect table.
 
-use crate::addr::{GuestAddr, UserAddr};
+use crate::addr::{
+    GuestAddr,
+    UserAddr, //
+};
 use crate::endian::Endian;
 use crate::error::Error;
-use crate::layout::{self, Desc, DESC_SIZE, INDIRECT, MAX_INDIRECT, NEXT, WRITE};
-use crate::mem::{Access, Fault, GuestMem, SegSink};
+use crate::layout::{
+    self,
+    Desc,
+    DESC_SIZE,
+    INDIRECT,
+    MAX_INDIRECT,
+    NEXT,
+    WRITE, //
+};
+use crate::mem::{
+    Access,
+    Fault,
+    GuestMem,
+    SegSink, //
+};
 
 /// A chain that was taken off the avail ring.
 ///
@@ -82,6 +98,7 @@ impl<'a, G: GuestMem, S: SegSink> Walk<'a, G, S> {
                 if flags & NEXT != 0 {
                     return Err(Error::IndirectNext { head });
                 }
+                self.chain.walked = self.chain.walked.saturating_add(1);
                 self.indirect(&desc)?;
                 return Ok(self.chain);
             }

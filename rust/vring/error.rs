@@ -9,8 +9,8 @@ use crate::mem::Fault;
 
 /// Why a ring operation failed.
 ///
-/// It carries the numbers, so that the device layer can print one line about it. None of them is
-/// a kernel or user address.
+/// It carries the numbers, so that one line can say all about it. None of them is a kernel or user
+/// address. The module prints none, as a guest could fill the log with them.
 ///
 /// # Examples
 ///

@@ -7,7 +7,12 @@
 //! Functions that take a ring size or a slot do not check it: an offset is only as good as the
 //! index that it was made of. [`Split`](crate::Split) checks each index where it is loaded.
 
-use crate::endian::{Endian, V16, V32, V64};
+use crate::endian::{
+    Endian,
+    V16,
+    V32,
+    V64, //
+};
 
 /// The largest ring size: the largest power of two in 16 bits.
 pub const MAX_NUM: u16 = 0x8000;

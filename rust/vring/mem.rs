@@ -5,7 +5,10 @@
 //! The guest may rewrite any byte of it at any time. So there is no method that lends a reference
 //! to it: each one moves bytes once, and what was fetched is a copy.
 
-use crate::addr::{GuestAddr, UserAddr};
+use crate::addr::{
+    GuestAddr,
+    UserAddr, //
+};
 use crate::endian::V16;
 use crate::error::Error;
 

@@ -4,7 +4,10 @@
 
 use core::ops::DerefMut;
 
-use crate::addr::{GuestAddr, UserAddr};
+use crate::addr::{
+    GuestAddr,
+    UserAddr, //
+};
 use crate::error::Error;
 use crate::mem::SegSink;
 

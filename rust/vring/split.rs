@@ -5,11 +5,28 @@
 //! VIRTIO 1.3, 2.7.
 
 use crate::ahead::Ahead;
-use crate::chain::{Chain, Walk};
-use crate::endian::{Endian, V16};
+use crate::chain::{
+    Chain,
+    Walk, //
+};
+use crate::endian::{
+    Endian,
+    V16, //
+};
 use crate::error::Error;
-use crate::layout::{self, UsedElem, NO_INTERRUPT, NO_NOTIFY, USED_ELEM_SIZE};
-use crate::mem::{GuestMem, Part, RingMem, SegSink};
+use crate::layout::{
+    self,
+    UsedElem,
+    NO_INTERRUPT,
+    NO_NOTIFY,
+    USED_ELEM_SIZE, //
+};
+use crate::mem::{
+    GuestMem,
+    Part,
+    RingMem,
+    SegSink, //
+};
 
 /// Most used entries that are written with one copy.
 const USED_RUN: usize = 64;

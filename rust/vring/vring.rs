@@ -78,12 +78,37 @@ mod split;
 #[cfg(test)]
 mod testing;
 
-pub use addr::{GuestAddr, UserAddr};
+pub use addr::{
+    GuestAddr,
+    UserAddr, //
+};
 pub use budget::Budget;
 pub use chain::Chain;
-pub use endian::{Endian, V16, V32, V64};
+pub use endian::{
+    Endian,
+    V16,
+    V32,
+    V64, //
+};
 pub use error::Error;
-pub use layout::{Desc, UsedElem};
-pub use mem::{Access, Fault, GuestMem, Part, RingMem, SegSink};
-pub use mem_table::{Hint, MemTable, Region};
-pub use split::{Features, Split};
+pub use layout::{
+    Desc,
+    UsedElem, //
+};
+pub use mem::{
+    Access,
+    Fault,
+    GuestMem,
+    Part,
+    RingMem,
+    SegSink, //
+};
+pub use mem_table::{
+    Hint,
+    MemTable,
+    Region, //
+};
+pub use split::{
+    Features,
+    Split, //
+};

@@ -114,7 +114,7 @@ fn gather(vq: &mut Vq, total: usize) -> Buffers {
                 heads += 1;
                 let part = usize::try_from(chain.in_len).map_or(left, |len| len.min(left));
                 left -= part;
-                // BOUNDS: A frame is shorter than 4 GiB.
+                // CAST: A socket says the length of a frame as an `int`.
                 if vq.push_used(chain.head, part as u32).is_err() {
                     give_up(vq, heads, pending);
                     return Buffers::Malformed;

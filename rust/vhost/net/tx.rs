@@ -74,11 +74,12 @@ fn step(vq: &mut Vq, total: usize) -> Step {
 
 fn send(vq: &mut Vq, chain: &Chain, total: usize) -> Step {
     let header = vq.headers.vhost;
-    // BOUNDS: A chain has at most 1024 pieces of less than 4 GiB.
+    // CAST: The pieces have been added up in a `usize`, which failed had it been too narrow.
     let with_header = chain.out_len as usize;
     let len = with_header.saturating_sub(header);
-    if chain.in_segs != 0 || len == 0 {
-        // This is no frame. It goes back unsent, or the driver would miss it for ever.
+    if chain.in_segs != 0 || len < vq.headers.sock.max(1) {
+        // This is no frame: it is for the device to write, or shorter than the header that it has
+        // to have. It goes back unsent, or the driver would miss it for ever.
         vq.stall();
         let _ = vq.push_used(chain.head, 0);
         return Step::Stuck;

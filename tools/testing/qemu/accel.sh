@@ -31,7 +31,7 @@ if [ ! -s "$verdict" ]; then
 		</dev/null >"$LOGS/accel.log" 2>&1; then
 		echo "kvm (a trial guest booted with it)" >"$verdict"
 	else
-		echo "tcg (a trial guest with /dev/kvm did not boot within $TRIAL_SECONDS s)" >"$verdict"
+		echo "tcg (a trial guest with /dev/kvm did not boot within $TRIAL_SECONDS s; ACCEL=kvm tries it all the same)" >"$verdict"
 	fi
 fi
 cat "$verdict"

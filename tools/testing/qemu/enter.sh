@@ -24,7 +24,7 @@ bind() {
 }
 
 mount_all() {
-	local cargo=${CARGO_HOME:-$HOME/.cargo} release
+	local cargo=${CARGO_HOME:-${HOME:-/root}/.cargo} release
 	mount -t proc proc "$root/proc"
 	mount -t sysfs sys "$root/sys"
 	mount --rbind /dev "$root/dev"
@@ -50,7 +50,7 @@ client_env() {
 	for name in $(compgen -e); do
 		case $name in
 		CARGO_HOME | CARGO_TARGET_DIR | CARGO_MANIFEST* | CARGO_PKG*) ;;
-		CARGO_* | *_proxy | *_PROXY) printf '%s=%s\0' "$name" "${!name}" ;;
+		CARGO_* | PROPTEST_* | COVERAGE_MIN | *_proxy | *_PROXY) printf '%s=%s\0' "$name" "${!name}" ;;
 		esac
 	done
 }

@@ -12,7 +12,7 @@ SERIES=7.3
 
 QEMU_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 TREE=$(cd "$QEMU_DIR/../../.." && pwd)
-CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/vhost-net-rs
+CACHE=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/vhost-net-rs
 # Two checkouts share root and kernel, but never each other's objects.
 BUILD=$CACHE/build/$(printf %s "$TREE" | sha256sum | cut -c1-12)
 LOGS=$BUILD/log

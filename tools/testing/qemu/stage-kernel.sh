@@ -94,7 +94,8 @@ say "kernel: reading the archive's package lists"
 update_lists
 read -r release version < <(newest_kernel) ||
 	die "the archive has no $SERIES kernel whose image, headers and source agree" \
-		"it may be in the middle of an update: try again later"
+		"it may be in the middle of an update: try again later; if it has left the series, name an
+       older archive with MIRROR=, or the new series in $QEMU_DIR/lib.sh"
 say "kernel: fetching linux $release ($version)"
 rm -rf "$BUILD/debs" "$BUILD/unpacked"
 mapfile -t names < <(package_names "$release" "$version")

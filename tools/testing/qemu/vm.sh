@@ -40,6 +40,7 @@ limit=$2
 shift 2
 command="/project/tools/testing/qemu/vm-inside.sh $limit $(printf '%q ' "$@")"
 console=$LOGS/$name-console.log
+rm -f "$console".*
 
 marked() { grep -q "vm: command $1" "$console" 2>/dev/null; }
 
@@ -89,5 +90,6 @@ for ((start = 1; ; start++)); do
 	elif [ $start = $MAX_STARTS ]; then
 		die "the VM died $MAX_STARTS times (the emulator, not a test)" "read $console"
 	fi
-	say "vm: the emulator died (exit code $rc), not a test: starting it again"
+	mv "$console" "$console.$start"
+	say "vm: the emulator died (exit code $rc), not a test: starting it again; see $console.$start"
 done

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* SET_OWNER that fails, and what is left of it. */
+/*
+ * What can only be seen while the worker stands still: a SET_OWNER that fails, and
+ * chains that come while it is at work. A page that does not come holds it.
+ */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -155,4 +158,39 @@ TEST(lifecycle, set_owner_fails_and_retries, 60)
 		failed += fail_and_retry();
 	CHECK(failed, "no SET_OWNER of a killed task failed");
 	ktap_note("%u of 5 failed, and could be repeated", failed);
+}
+
+/*
+ * A good chain that holds the worker, a bad one behind it, and a third one that comes
+ * when the worker has looked at the index already. The kick that it asks for then has
+ * to be that of the fourth, not of the third, which the driver has done with.
+ */
+TEST(lifecycle, kick_wanted_after_late_chain, 30)
+{
+	struct rig r;
+	struct ring *q = &r.g.q[TXQ];
+	struct page page;
+	uint64_t area;
+
+	if (!expect("kick_after_bad_chain"))
+		SKIP("no kick is asked for after a bad chain");
+	rig_start(&r, &(struct guest_opt){ .features = F_MODERN | F_EVENT });
+	page = page_hold(&r.g);
+	area = guest_alloc(&r.g, 4096, 4096);
+	ring_desc(q, 0, page.gpa, r.g.hlen + FRAME_MIN, 0, 0);
+	ring_desc(q, 1, area, r.g.hlen + FRAME_MIN, 0, 0);
+	q->avail->ring[q->next_avail % q->num] = 0;
+	q->next_avail++;
+	ring_post(q, 60000);
+	ring_kick_always(q);
+	CHECK(wait_readable(page.uffd, WAIT_MS), "nobody wants the page");
+	ring_post(q, 1);
+	CHECK(!ring_kick_wanted(q), "the worker is at work and wants a kick");
+	q->kicked = q->next_avail;
+	page_give(&r.g, &page);
+	CHECK(ring_error(q, WAIT_MS), "no error");
+	ring_post(q, 1);
+	CHECK(ring_kick_wanted(q), "stuck, and no kick wanted");
+	rig_alive(&r);
+	rig_stop(&r);
 }
