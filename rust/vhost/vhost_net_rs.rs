@@ -42,7 +42,7 @@ kext::module_param! {
         name: c"max_mem_regions",
         kind: Range::new(0, u16::MAX),
         default: 64,
-        description: "Maximum number of memory regions in a memory map (default: 64)",
+        description: "Most memory regions in a memory table, 0 to 65535 (default: 64)",
     };
 }
 
@@ -55,7 +55,8 @@ kext::module_param! {
         name: c"name",
         kind: AnyNodeName,
         default: NodeName::of_constant(DEFAULT_NAME),
-        description: "Name of the device node in /dev (default: vhost-net)",
+        description: "Name of the node in /dev, 1 to 31 of A-Z a-z 0-9 _ -; \
+            vhost-net has minor 238, others get a free one (default: vhost-net)",
     };
 }
 
