@@ -37,7 +37,7 @@ load_module() {
 		error=$(insmod $ko max_mem_regions=128 2>&1)
 	fi || { DETAIL=$error; return 1; }
 	until_true 5 test -c /dev/vhost-net || { DETAIL="no /dev/vhost-net"; return 1; }
-	DETAIL="max_mem_regions=128, node $(stat -c 'minor %T' /dev/vhost-net | sed 's/minor /&0x/')"
+	DETAIL="max_mem_regions=128, node minor $((0x$(stat -c %T /dev/vhost-net)))"
 }
 
 # Prints name=value of all parameters; the C module's are spread over two modules.
