@@ -81,19 +81,24 @@ pub fn as_walk(chain: &Chain, segs: &Segs) -> Walk {
     }
 }
 
+/// The device's view of the ring that the driver lays out.
+pub fn ring(config: &Config, ram: &Rc<Ram>, probe: &Rc<Probe>) -> Ring {
+    let Config {
+        place,
+        num,
+        event_idx,
+        ..
+    } = *config;
+    Ring::new(ram.clone(), probe.clone(), place, num, event_idx)
+}
+
 impl Rig {
     /// Starts device and driver. `plain` translates by the oracle instead of by `MemTable`.
     pub fn new(config: Config, notify_on_empty: bool, plain: bool) -> Self {
         let ram = Rc::new(Ram::new(&inputs::layout(config.num)));
         let probe = Rc::new(Probe::default());
         let driver = Driver::new(ram.clone(), config);
-        let ring = Ring::new(
-            ram.clone(),
-            probe.clone(),
-            config.place,
-            config.num,
-            config.event_idx,
-        );
+        let ring = ring(&config, &ram, &probe);
         let guest = match plain {
             true => Guest::plain(ram.clone(), probe.clone()),
             false => Guest::fast(ram.clone(), probe.clone()),

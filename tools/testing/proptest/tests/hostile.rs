@@ -14,7 +14,7 @@ use vring_model::ring::{Guest, Place, Ring, Segs};
 use vring_proptest::inputs::{
     any_agreement, chain, layout, split_at, BORDER, DESC, LOW, TABLES, TOP,
 };
-use vring_proptest::rig::{as_walk, endian, started, CAP};
+use vring_proptest::rig::{as_walk, endian, ring, started, CAP};
 
 /// What the guest overwrites.
 #[derive(Clone, Copy, Debug)]
@@ -180,13 +180,7 @@ impl Victim {
             driver.offer(bufs, *direct);
         }
         driver.publish();
-        let ring = Ring::new(
-            ram.clone(),
-            probe.clone(),
-            config.place,
-            config.num,
-            config.event_idx,
-        );
+        let ring = ring(&config, &ram, &probe);
         let guest = match plain {
             true => Guest::plain(ram.clone(), probe.clone()),
             false => Guest::fast(ram.clone(), probe.clone()),

@@ -15,7 +15,7 @@ use vring_model::probe::Probe;
 use vring_model::ram::Ram;
 use vring_model::ring::{Guest, Ring, Segs};
 use vring_proptest::inputs::{agreement, any_agreement, layout};
-use vring_proptest::rig::{endian, started, CAP};
+use vring_proptest::rig::{endian, ring, started, CAP};
 
 const BUF: Buf = Buf {
     addr: 0x100,
@@ -35,13 +35,7 @@ fn parts(config: Config) -> Parts {
     let ram = Rc::new(Ram::new(&layout(config.num)));
     let probe = Rc::new(Probe::default());
     let driver = Driver::new(ram.clone(), config);
-    let ring = Ring::new(
-        ram.clone(),
-        probe.clone(),
-        config.place,
-        config.num,
-        config.event_idx,
-    );
+    let ring = ring(&config, &ram, &probe);
     let guest = Guest::fast(ram, probe.clone());
     let features = Features {
         event_idx: config.event_idx,

@@ -23,7 +23,7 @@ static void start(struct rig *r, const struct guest_opt *opt)
 	area = guest_alloc(&r->g, 4 << 20, 4096);
 }
 
-static void host_frame(struct rig *r, uint32_t seq)
+void host_frame(struct rig *r, uint32_t seq)
 {
 	unsigned char frame[FRAME_MIN];
 

@@ -23,6 +23,9 @@ extern uint64_t area;
 /* WRITE on the receive queue, nothing on the transmit queue. */
 unsigned int dir(const struct ring *r);
 
+/* Sends frame number seq towards the guest. */
+void host_frame(struct rig *r, uint32_t seq);
+
 typedef void (*build_fn)(struct guest *g, struct ring *r);
 
 /*

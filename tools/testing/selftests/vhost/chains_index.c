@@ -6,14 +6,6 @@
 #include "chains.h"
 #include "util.h"
 
-static void host_frame(struct rig *r, uint32_t seq)
-{
-	unsigned char frame[FRAME_MIN];
-
-	frame_make(frame, sizeof(frame), seq, true);
-	host_send(r->host, frame, sizeof(frame));
-}
-
 /* Sends frames and waits for their chains, which come back later than the host has them. */
 static void send_some(struct rig *r, unsigned int n)
 {

@@ -276,6 +276,15 @@ void rig_alive(struct rig *r)
 	alive(&r->g, r->tap.fd, r->host);
 }
 
+void wait_no_worker(pid_t pid)
+{
+	char name[16];
+
+	snprintf(name, sizeof(name), "vhost-%d", pid);
+	for (int64_t end = now_ms() + WAIT_MS; find_thread(name); sleep_ms(5))
+		CHECK(now_ms() < end, "worker %s is still there", name);
+}
+
 /* ---- flood ---- */
 
 struct flood {

@@ -45,6 +45,8 @@ void rig_stop(struct rig *r);
 void rig_pass(struct rig *r, unsigned long tx, unsigned long rx, unsigned int len);
 /* alive() for a rig. */
 void rig_alive(struct rig *r);
+/* Until the worker of that owner has exited. */
+void wait_no_worker(pid_t pid);
 
 /*
  * Does the device still work? Takes a guest in whatever state, detaches it,

@@ -15,15 +15,6 @@
 
 #define MODERN	(&(struct guest_opt){ .features = F_MODERN | F_MRG | F_EVENT })
 
-static void worker_gone(void)
-{
-	char name[16];
-
-	snprintf(name, sizeof(name), "vhost-%d", getpid());
-	for (int64_t end = now_ms() + WAIT_MS; find_thread(name); sleep_ms(5))
-		CHECK(now_ms() < end, "worker %s is still there", name);
-}
-
 /* ---- kicks without end ---- */
 
 #define KICKERS	8
@@ -76,7 +67,7 @@ TEST(lifecycle, kick_from_many_threads, 60)
 	passed = flood_count(f);
 	CHECK(passed > 100, "only %lu frames in 2 s", passed);
 	OK(vhost_ioctl(r.g.dev, VHOST_RESET_OWNER, NULL));
-	worker_gone();
+	wait_no_worker(getpid());
 	flood_stop(f);
 	for (unsigned int q = 0; q < NQ; q++)
 		ring_reset(&r.g, q, 0);
@@ -84,7 +75,7 @@ TEST(lifecycle, kick_from_many_threads, 60)
 	rig_alive(&r);
 	close(r.g.dev);
 	r.g.dev = -1;
-	worker_gone();
+	wait_no_worker(getpid());
 	kickers_stop(&k);
 	rig_stop(&r);
 }

@@ -85,15 +85,6 @@ static void own(void *arg)
 	pause();
 }
 
-static void no_worker_of(pid_t pid)
-{
-	char name[16];
-
-	snprintf(name, sizeof(name), "vhost-%d", pid);
-	for (int64_t end = now_ms() + WAIT_MS; find_thread(name); sleep_ms(5))
-		CHECK(now_ms() < end, "worker %s of a failed SET_OWNER", name);
-}
-
 /*
  * The worker hangs in a page that does not come, RESET_OWNER waits for the worker
  * and a child's SET_OWNER for the reset. The child is killed there: a task with a
@@ -140,7 +131,7 @@ static bool fail_and_retry(void)
 		rig_stop(&r);
 		return false;
 	}
-	no_worker_of(pid);
+	wait_no_worker(pid);
 	OK(vhost_ioctl(r.g.dev, VHOST_RESET_OWNER, NULL));
 	for (unsigned int q = 0; q < NQ; q++)
 		ring_reset(&r.g, q, 0);
